@@ -19,6 +19,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -458,6 +459,92 @@ def intervals() -> None:
     keep(chosen, "bench-intervals", "./scripts/bench intervals", text)
 
 
+# --- a small build beside its imports, one replicate, entities with many rows
+
+STAYS = """[release]
+title = "Stays of a simulated hospital"
+vintage = "1"
+key = "hospital.key"
+unit = "stays"
+[source]
+path = "stays.parquet"
+entities = ["patient"]
+[privacy]
+max_rows = 16
+accept_risk = "simulated"
+[[tables]]
+all = 2
+[[tables]]
+columns = ["cost", "sex", "ward"]
+[[tables]]
+columns = ["admitted", "days", "ward"]
+[[tables]]
+columns = ["born", "sex", "ward"]
+"""
+REPLICATE = ("AGEP", "EDU", "SEX")
+
+
+def replicate(path: str) -> float:
+    """Milliseconds of one replicate: measured and fitted again, in process; the median of all that an answer takes."""
+    import engine.fit.replay
+    import queries.intervals.replays as drawing
+
+    real, given = engine.fit.replay.replay, []
+
+    def kept(*arguments: Any) -> Any:
+        given.append(arguments)
+        return real(*arguments)
+
+    drawing.replay = kept  # type: ignore[attr-defined]
+    with engine.open(path) as release:
+        drawing.replays(release, REPLICATE)
+    return float(np.median([milliseconds(partial(real, *one))[0] for one in given]))
+
+
+def core() -> None:
+    """SD2011's build over its imports; a replicate of a NIST table; a hospital of a million stays."""
+    reader = parser(core.__doc__, prog="./scripts/bench core", folder=PLACE / "core")
+    chosen = reader.parse_args()
+    folder, rows = chosen.folder.resolve(), []
+    folder.mkdir(parents=True, exist_ok=True)
+    if not missing("sd2011", None):
+        path, out = shipped_spec("sd2011", None, folder), folder / "sd2011.duckdb"
+        words = ("build", str(path), "-o", str(out), "--force")
+        built = min(timed(*words)["seconds"] for _ in range(3))
+        imports = [sys.executable, "-c", "import pandas, duckdb, numba"]
+        took = [milliseconds(lambda: subprocess.run(imports, check=True))[0] for _ in range(3)]
+        over = f"{1e3 * built / min(took):.1f}"
+        rows.append([f"SD2011, {len(read_spec(str(path)).tables)} tables", f"{built:.1f} s", over])
+    if not missing("nist", None):
+        path, out = shipped_spec("nist", None, folder), folder / "replicate.duckdb"
+        text = path.read_text("utf-8").split("[[tables]]")[0]
+        path.write_text(f"{text}[[tables]]\ncolumns = {json.dumps(REPLICATE)}\n", "utf-8")
+        shutil.rmtree(f"{out}.replays", ignore_errors=True)
+        timed("build", str(path), "-o", str(out), "--force")
+        each = in_process(replicate, str(out))
+        rows.append([f"one replicate of {' x '.join(REPLICATE)}", f"{each:.1f} ms", ""])
+    from intervals import hospital
+
+    stays = hospital(200_000, MILLION)
+    second = np.arange(len(stays)) * 7919 % 86_400
+    stays["at"] = stays["admitted"] + second.astype("timedelta64[s]")
+    stays.to_parquet(folder / "stays.parquet")
+    kinds = dict.fromkeys(("sex", "ward"), "category") | {"diagnosis": "text"}
+    kinds |= {"admitted": "date", "at": "timestamp"}
+    columns = "".join(f'[columns.{c}]\nkind = "{kinds.get(c, "integer")}"\n' for c in stays.columns)
+    (folder / "stays.toml").write_text(STAYS.replace("[[tables]]", columns + "[[tables]]", 1))
+    for left in folder.glob("hospital.key*"):
+        left.unlink()
+    engine.new_key(folder / "hospital.key")
+    out = folder / "stays.duckdb"
+    run = timed("build", str(folder / "stays.toml"), "-o", str(out), "--force")
+    figures = f"{run['cpu']:.0f} processor s, {run['memory'] / 1e9:.1f} GB"
+    n = len(read_spec(str(folder / "stays.toml")).tables)
+    rows.append([f"hospital, {MILLION:,} stays, {n} tables", figures, ""])
+    text = markdown(["what", "took", "times imports of pandas, duckdb and numba"], rows)
+    keep(chosen, "bench-core", "./scripts/bench core", text)
+
+
 # --- many rows, DuckDB against Spark
 
 
@@ -525,7 +612,7 @@ def scale() -> None:
     keep(chosen, "bench-scale", "./scripts/bench scale", text)
 
 
-CASES = {case.__name__: case for case in (sql, intervals, add, syndiffix, scale)}
+CASES = {case.__name__: case for case in (sql, intervals, add, syndiffix, core, scale)}
 
 if __name__ == "__main__":
     if sys.argv[1:2] and sys.argv[1] in CASES:
