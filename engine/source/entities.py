@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
@@ -66,8 +67,11 @@ def add_tokens(
     lanes: dict[int, Iterator[UInt64Array]] = {}
     if ingested.entity_names:
         tokens = [
-            _tokens_of_ids(ingested, number, entity_key)
-            for number in range(len(ingested.entity_names))
+            map(
+                partial(entity_tokens, entity_key, entity_column=name),
+                ingested.entity_ids(number, chunk=CHUNK_ROWS),
+            )
+            for number, name in enumerate(ingested.entity_names)
         ]
         lanes, none = {j: tokens[j] for j in sorted(ingested.own_ids)}, np.zeros((0, 2), np.uint64)
         columns = tuple(
@@ -107,13 +111,6 @@ def _tokens_in_spark(
         entity_key=entity_key,
     )
     return (EntityColumn(number=0, tokens=None),)
-
-
-def _tokens_of_ids(ingested: Ingested, number: int, entity_key: bytes) -> Iterator[UInt64Array]:
-    """Tokens of one entity column, some at a time: in the order of its dense numbers, or of the rows."""
-    name = ingested.entity_names[number]
-    for ids in ingested.entity_ids(number, chunk=CHUNK_ROWS):
-        yield entity_tokens(entity_key, ids, entity_column=name)
 
 
 def _put_lanes(
@@ -454,8 +451,14 @@ def sketch_of(ingested: Ingested, key: MasterKey, identity: tuple[str, ...]) -> 
         smallest = _in_spark(ingested, ingested.spark, secret, of)
         return Sketch(of=of, named=bool(names), hashes=tuple(map(int, smallest)), size=SIZE)
     smallest = np.zeros(0, dtype=np.uint64)
-    parts = _hashes_of_ids(ingested, secret) if names else _hashes_of_rows(ingested, secret, of)
-    for hashes in parts:
+    if names:  # ids by their text: a number that is stored as text is the same
+        shown = "md5_number_lower(CAST(value AS VARCHAR))"
+        found = ingested.entity_ids(0, chunk=CHUNK_ROWS, shown=shown)
+        parts = ([np.asarray(ids, dtype=np.uint64)] for ids in found)
+    else:
+        parts = (words for _, words in row_words(ingested, secret, of))
+    for words in parts:
+        hashes = siphash(secret, words)
         if len(smallest) == SIZE:
             hashes = hashes[hashes < smallest[-1]]  # few: numbers of all others need no sorting
         smallest = _smallest(np.concatenate([smallest, hashes]))
@@ -481,23 +484,3 @@ def _in_spark(
     words = {names[name]: held for name, held in identity_words(ingested, secret, of).items()}
     columns = tuple(names[name] for name in of)
     return rows.smallest_hashes(columns, words, secret, SIZE, is_named=False)
-
-
-def _hashes_of_ids(ingested: Ingested, secret: bytes) -> Iterator[UInt64Array]:
-    """Hashes of the ids of the first entity column, by their text: a number stored as text is the same."""
-    own = 0 in ingested.own_ids
-    value, table, by = ("e0", "rows", "rowid") if own else ("value", "entity_0", "id")
-    for first in range(0, ingested.n_rows if own else ingested.n_entities(0), CHUNK_ROWS):
-        fetched = ingested.con.execute(
-            f"SELECT md5_number_lower(CAST({value} AS VARCHAR)) AS h FROM {table} "
-            f"WHERE {by} >= {first} AND {by} < {first + CHUNK_ROWS}"
-        ).fetchnumpy()
-        yield siphash(secret, [np.asarray(fetched["h"], dtype=np.uint64)])
-
-
-def _hashes_of_rows(
-    ingested: Ingested, secret: bytes, identity: tuple[str, ...]
-) -> Iterator[UInt64Array]:
-    """Hashes of the distinct rows."""
-    for _, words in row_words(ingested, secret, identity):
-        yield siphash(secret, words)

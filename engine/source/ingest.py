@@ -30,6 +30,7 @@ from engine.schema import (
     Entity,
     Int64Array,
     Prefix,
+    UInt64Array,
     columns_of,
     entity_columns,
     quoted,
@@ -110,23 +111,25 @@ class Ingested:
         """Number of distinct ids of one entity column, by its position in `entity_names`."""
         return int(fetch(self.con, f"SELECT count(*) FROM entity_{number}", _PLACE)[0][0])
 
-    def entity_ids(self, number: int, *, chunk: int = 500_000) -> Iterator[list[Any] | Int64Array]:
+    def entity_ids(
+        self, number: int, *, chunk: int = 500_000, shown: str = "value"
+    ) -> Iterator[list[Any] | Int64Array | UInt64Array]:
         """Distinct ids of one entity column, in the order of their dense numbers; of ids of their own, of the rows.
+
+        shown: SQL of what is wanted of an id.
 
         Yields: int, float, bool, str, bytes, date or datetime; never None.
         """
         own = number in self.own_ids
-        value, table, by = (
-            (f"e{number}", "rows", "rowid") if own else ("value", f"entity_{number}", "id")
-        )
+        ids = f"SELECT rowid AS id, e{number} AS value FROM rows"
+        of = f"({ids})" if own else f"entity_{number}"
         n = self.n_rows if own else self.n_entities(number)
         for first in range(0, n, chunk):
             found = self.con.execute(
-                f"SELECT {value} AS value FROM {table} WHERE {by} >= {first} AND {by} < {first + chunk} "
-                f"ORDER BY {by}"
+                f"SELECT {shown} AS shown FROM {of} WHERE id >= {first} AND id < {first + chunk} ORDER BY id"
             )
-            if found.description[0][1] == "BIGINT":
-                yield np.asarray(found.fetchnumpy()["value"], dtype=np.int64)
+            if found.description[0][1] in ("BIGINT", "UBIGINT"):
+                yield np.asarray(found.fetchnumpy()["shown"])
             else:
                 yield [value for (value,) in found.fetchall()]
 
