@@ -315,3 +315,23 @@ def test_a_source_whose_ids_change_between_two_looks_is_refused(monkeypatch):
     monkeypatch.setattr(engine.source.ingest, "_store", another)
     with pytest.raises(DataError, match="changed while it was read; build again"):
         load(pd.DataFrame({"who": [4, 7, 9]}), [col("integer", "who")], ["who"])
+
+
+@pytest.mark.ci
+def test_hundreds_of_columns_of_values_are_coded_in_one_look():
+    rng = np.random.default_rng(3)
+    held = {
+        "text": [" ", "a", "A", "ä", "b b", "'"],
+        "integer": [-7, 0, 3, 10, 200, 2**62],
+        "real": [-0.5, 0.1, 1 / 3, 2.0, 1e300, 5e-324],
+        "boolean": [False, True],
+    }
+    kinds = [list(held)[j % 4] for j in range(300)]
+    frame = pd.DataFrame({f"v{j}": rng.choice(held[kind], 40) for j, kind in enumerate(kinds)})
+    frame.loc[::9, "v0"] = None
+    columns = [col("category", f"v{j}", value_type=kind) for j, kind in enumerate(kinds)]
+    found = load(frame, columns)
+    for name, values in found.dictionaries.items():
+        assert list(values) == sorted(values)
+        cells = [None if code == N else values[code] for code in codes(found, name)]
+        assert cells == [None if pd.isna(cell) else cell for cell in frame[name].tolist()]

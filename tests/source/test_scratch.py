@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from fixtures.measure import KEY, VINTAGE, column
-from fixtures.source import CENT, col
 
 import engine.source.opening
 from engine.errors import StoreError
@@ -240,39 +239,3 @@ def test_a_release_is_the_same_wherever_its_rows_lie(tmp_path, monkeypatch):
         monkeypatch.setattr(engine.source.opening, "ON_DISK_BYTES", least)
         hashes.append(make(spec, tmp_path / f"{least}.duckdb", jobs=1).content_hash)
     assert hashes[0] == hashes[1]
-
-
-N_ROWS = 5000
-WIDE_COLUMNS = (
-    col("text", "id"),
-    col("text", "a"),
-    col("integer", "b"),
-    col("category", "c", value_type="integer"),
-    col("real", "d", resolution=CENT),
-    col("text", "e"),
-)
-
-
-def people_of_wide():
-    rng = np.random.default_rng(3)
-    frame = pd.DataFrame({
-        "id": [f"p{i}" for i in rng.permutation(N_ROWS)],
-        "a": rng.choice(["x", "y", None], N_ROWS),
-        "b": pd.array(rng.integers(-9, 9, N_ROWS), dtype="Int64"),
-        "c": rng.integers(0, 4, N_ROWS),
-        "d": rng.integers(0, 999, N_ROWS) / 100,
-        "e": rng.choice(list("uvw"), N_ROWS),
-    })  # fmt: skip
-    frame.loc[::7, "b"] = None
-    return frame
-
-
-def coded(con, source, frame=None, entities=("id",)):
-    """Rows and dictionaries; the rows in the order of the codes where entities have none."""
-    found = ingest(con, open_source(con, source, frame), WIDE_COLUMNS, entities)
-    rows = con.execute(
-        "SELECT * EXCLUDE (e0), v FROM rows JOIN (SELECT id AS e0, value AS v FROM entity_0) USING (e0)"
-    )
-    tables = {name for (name,) in con.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
-    assert tables - {"entity_0"} == {"rows"}
-    return sorted(rows.fetchall(), key=lambda row: row[-1]), found.dictionaries
