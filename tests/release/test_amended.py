@@ -330,7 +330,7 @@ POINTS = (
     "the release is noted",
     "the release is in place",
 )
-CODE = "import sys; from test_killed_adding import add_until; add_until(*sys.argv[1:])"
+CODE = "import sys; from test_amended import add_until; add_until(*sys.argv[1:])"
 IMPORTED = [str(ROOT / "tests"), str(ROOT / "tests" / "release")]
 pytestmark = pytest.mark.slow
 
