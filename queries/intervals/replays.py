@@ -147,6 +147,11 @@ class Replays:
             of_none=self.of_none,
         )
 
+    @property
+    def n_variants(self) -> int:
+        """Number of variants of all kinds."""
+        return self.stack.n_variants
+
     @cached_property
     def values(self) -> dict[str, list[Any]]:
         """By column, the value of each of the stack's codes; None for a blank."""

@@ -24,6 +24,7 @@ from queries.packs.model import (
     Item,
     Pack,
     PackTable,
+    Texts,
     half_width,
     sorted_figures,
 )
@@ -48,6 +49,7 @@ __all__ = [
     "PackSpec",
     "PackTable",
     "Sources",
+    "Texts",
     "as_json",
     "axis_of",
     "chosen_slices",

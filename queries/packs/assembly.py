@@ -46,7 +46,20 @@ def assemble(
     _check_publishable(release, spec, accept_detected=accept_detected)
     named = [c for t in spec.tables for c in (*t.names, *t.where, *([t.of] if t.of else []))]
     sources.check_columns([*spec.columns, *named])
-    entries = spec.tables or _default_tables(release, spec)
+    entries, left_out = spec.tables, tuple[str, ...]()
+    if not spec.tables:
+        every, most = [*_default_tables(release, spec)], spec.pack.max_tables
+        if not every:
+            raise SpecError(
+                f"pack.max_width: no released table has at most {spec.pack.max_width} columns; raise it, or list "
+                "[[tables]]"
+            )
+        entries = every[:most]
+        if len(every) > most:
+            left_out = (
+                f"pack.max_tables: {len(every):,} tables are released; the {most:,} narrowest are in the pack. List "
+                f"[[tables]], or set max_tables = {len(every)}",
+            )
     problems: list[str] = []
     dimensions: dict[str, Dimension] = {}
     for name in dict.fromkeys(name for t in entries for name in (*t.names, *t.where)):
@@ -62,7 +75,7 @@ def assemble(
         if progress is not None:
             progress(number, len(entries))
     _refuse(problems)
-    warnings = (*_warnings(sources, dimensions), *_left_out(release, spec))
+    warnings = (*_warnings(sources, dimensions), *left_out)
     return pack_of(sources, dimensions, tables, warnings)
 
 
@@ -275,17 +288,7 @@ def _ids(entries: Sequence[TableSpec]) -> list[str]:
     return out
 
 
-def _default_tables(release: Release, spec: PackSpec) -> list[TableSpec]:
-    """The released tables of few columns, narrowest first, with columns in the source's order."""
-    out = [*_by_default(release, spec)]
-    if not out:
-        raise SpecError(
-            f"pack.max_width: no released table has at most {spec.pack.max_width} columns; raise it, or list [[tables]]"
-        )
-    return out[: spec.pack.max_tables]
-
-
-def _by_default(release: Release, spec: PackSpec) -> Iterator[TableSpec]:
+def _default_tables(release: Release, spec: PackSpec) -> Iterator[TableSpec]:
     """Released tables of few columns; in the place of those that have the survey weights, weighted counts."""
     weight = release.weight
     for columns in release.tables:
@@ -294,17 +297,6 @@ def _by_default(release: Release, spec: PackSpec) -> Iterator[TableSpec]:
             yield TableSpec(columns=names)
             if weight is not None and column_set((*columns, weight)) in release.tables:
                 yield TableSpec(columns=names, measure="sum", of=weight)
-
-
-def _left_out(release: Release, spec: PackSpec) -> list[str]:
-    """A warning where more tables are released than the pack takes."""
-    n = len([*_by_default(release, spec)])
-    if spec.tables or n <= spec.pack.max_tables:
-        return []
-    return [
-        f"pack.max_tables: {n:,} tables are released; the {spec.pack.max_tables:,} narrowest are in the pack. List "
-        f"[[tables]], or set max_tables = {n}"
-    ]
 
 
 def _in_bands(entry: TableSpec, dimensions: Mapping[str, Dimension], spec: PackSpec) -> TableSpec:

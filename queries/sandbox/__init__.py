@@ -8,6 +8,6 @@ May import `engine.errors`, `engine.schema`, `engine.store`, `queries.sql`, `que
 from __future__ import annotations
 
 from queries.sandbox.limits import ProcessLimits, shared_out
-from queries.sandbox.processes import LimitedProcesses, limited_processes
+from queries.sandbox.processes import LimitedProcesses
 
-__all__ = ["LimitedProcesses", "ProcessLimits", "limited_processes", "shared_out"]
+__all__ = ["LimitedProcesses", "ProcessLimits", "shared_out"]

@@ -1,6 +1,6 @@
 """Untrusted SQL, run in separate processes that the operating system limits.
 
-The result of `limited_processes` has a `sql()` that answers like `Release.sql`, in rows. A statement that fills the
+`LimitedProcesses` has a `sql()` that answers like `Release.sql`, in rows. A statement that fills the
 memory, exceeds its time or crashes is refused and its process ended; the next statement gets a fresh one. Answers are
 read as plain values only, so that a compromised process can at worst give a wrong answer.
 """
@@ -191,21 +191,25 @@ class _Worker:
 
 
 class LimitedProcesses:
-    """Worker processes for one release; a context manager. Create them with `limited_processes`.
+    """A release that is open for untrusted SQL, in worker processes; a context manager.
 
-    record: The manifest's record of the release; processes that opened a release with another record are not used.
+    n: Number of processes, that is, of statements that run at the same time.
+    record: The manifest's record of the release; processes that opened one with another record are not used. None: the
+        one that the first process finds.
     """
 
     def __init__(
         self,
-        path: Path,
-        limits: ProcessLimits,
-        n: int,
+        path: str | os.PathLike[str],
         *,
-        record: ReleaseRecord | None,
-        verify: Literal["size", "hash"],
+        limits: ProcessLimits | None = None,
+        n: int = 2,
+        record: ReleaseRecord | None = None,
+        verify: Literal["size", "hash"] = "size",
     ) -> None:
-        self.path, self.limits = path, limits
+        if sys.platform == "win32":
+            raise StoreError("statements cannot be sandboxed on this system; use Linux or macOS")
+        self.path, self.limits = Path(path), limits or ProcessLimits()
         self._verify = verify
         # Ready processes come first, the most recently used before others; the number breaks ties.
         self._idle: queue.PriorityQueue[tuple[bool, int, _Worker | None]] = queue.PriorityQueue()
@@ -322,24 +326,6 @@ class LimitedProcesses:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def limited_processes(
-    path: str | os.PathLike[str],
-    *,
-    limits: ProcessLimits | None = None,
-    n: int = 2,
-    record: ReleaseRecord | None = None,
-    verify: Literal["size", "hash"] = "size",
-) -> LimitedProcesses:
-    """Open a release for untrusted SQL.
-
-    n: Number of processes, that is, of statements that run at the same time.
-    record: Record that each process must find in the manifest; None: the one that the first process finds.
-    """
-    if sys.platform == "win32":
-        raise StoreError("statements cannot be sandboxed on this system; use Linux or macOS")
-    return LimitedProcesses(Path(path), limits or ProcessLimits(), n, record=record, verify=verify)
 
 
 def _started() -> subprocess.Popen[bytes]:

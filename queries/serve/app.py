@@ -21,7 +21,7 @@ from starlette.exceptions import HTTPException
 from engine.errors import StoreError, TablepackError
 from queries.release import Release, open_release
 from queries.requests import LONGEST_NAME, LONGEST_REASON
-from queries.sandbox import ProcessLimits, limited_processes, shared_out
+from queries.sandbox import LimitedProcesses, ProcessLimits, shared_out
 from queries.serve import downloads, openapi
 from queries.serve import sql as statement
 from queries.serve.about import definition_of
@@ -123,7 +123,7 @@ def app_of(
             opened = resources.enter_context(
                 open_release(release, timeout_s=limits.timeout_s, memory=limits.memory, trust=trust)
             )
-        statements = limited_processes(
+        statements = LimitedProcesses(
             opened.path,
             limits=allowed,
             n=limits.places,

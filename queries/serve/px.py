@@ -20,6 +20,7 @@ from fastapi import FastAPI, Query, Request, Response
 from pydantic import AliasChoices, BaseModel, Field, ValidationError
 
 from engine.errors import NotAnswerable, QueryRefused
+from engine.schema import FloatArray
 from engine.store import unused_name
 from engine.texts import html_table
 from queries.packs import (
@@ -28,6 +29,7 @@ from queries.packs import (
     Contents,
     Dimension,
     PackTable,
+    Texts,
     as_json,
     dataset,
     half_width,
@@ -422,34 +424,24 @@ class _Px:
         labels = {item.code: item.labels for item in axis.items}
         items = []
         for measure, table in zip(measures, tables, strict=True):
-            value, half, status = _codes(measure)
-            about = labels[measure.code]
-            given: dict[str, Any] = {"units": table.units, "status": table.status}
+            about, codes = labels[measure.code], _codes(measure)
+            half, status = (_joined(about, pack.words[w]) for w in ("half interval", "status"))
+            shown: tuple[tuple[Texts, FloatArray, bool, int], ...] = (
+                (about, table.value, table.is_whole, table.decimals),
+                (half, half_width(table), False, max(table.decimals, 1)),
+                (status, table.status.astype(np.float64) + 1, True, 0),
+            )
             items += [
                 Content(
-                    code=value,
-                    labels=about,
-                    figures=table.value,
-                    is_whole=table.is_whole,
-                    decimals=table.decimals,
-                    **given,
-                ),
-                Content(
-                    code=half,
-                    labels=_joined(about, pack.words["half interval"]),
-                    figures=half_width(table),
-                    is_whole=False,
-                    decimals=max(table.decimals, 1),
-                    **given,
-                ),
-                Content(
-                    code=status,
-                    labels=_joined(about, pack.words["status"]),
-                    figures=table.status.astype(np.float64) + 1,
-                    is_whole=True,
-                    decimals=0,
-                    **given,
-                ),
+                    code=code,
+                    labels=texts,
+                    units=table.units,
+                    figures=figures,
+                    status=table.status,
+                    is_whole=is_whole,
+                    decimals=decimals,
+                )
+                for code, (texts, figures, is_whole, decimals) in zip(codes, shown, strict=True)
             ]
         return Contents(name=self._axis(cube), labels=pack.words["contents"], items=tuple(items))
 

@@ -9,9 +9,10 @@ import datetime
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, Literal
 
 from engine.errors import QueryRefused
@@ -46,7 +47,7 @@ class Value:
     n: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Variable:
     """A column for tables and filters."""
 
@@ -56,14 +57,16 @@ class Variable:
     axis: Axis | None  # Scale of the values; None: categorical, without ranges
     values: tuple[Value, ...]  # Released values in order, including the blank
     is_weight: bool = False  # It holds survey weights
-    by_key: Mapping[str, Value] = field(init=False, repr=False, compare=False)  # Values by key
-    # Values without the blank.
-    known: tuple[Any, ...] = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "by_key", {v.key: v for v in self.values})
-        known = tuple(v.value for v in self.values if v.value is not None)
-        object.__setattr__(self, "known", known)
+    @cached_property
+    def by_key(self) -> dict[str, Value]:
+        """Values by key."""
+        return {v.key: v for v in self.values}
+
+    @cached_property
+    def known(self) -> tuple[Any, ...]:
+        """Values without the blank."""
+        return tuple(v.value for v in self.values if v.value is not None)
 
     @property
     def is_numeric(self) -> bool:

@@ -128,11 +128,12 @@ def is_ctrl_c(error: RuntimeError) -> bool:
 def unknown_column(
     name: str, columns: Sequence[str], statement: str = "", *, is_quoted: bool = False
 ) -> NotAnswerable:
-    """Return the refusal of an unknown column; a quoted one may have been meant as text."""
+    """Return the refusal of an unknown column; in a statement, one without quotes or with the wrong ones is likely."""
     split = [
         column for column in _split(statement, columns) if name.casefold() in column.casefold()
     ]
-    advice = "" if is_quoted else _told(split) or _quoting(name, columns)
+    is_bare = bool(statement) and not is_quoted
+    advice = _told(split) or _quoting(name, columns) if is_bare else ""
     if advice:
         return NotAnswerable(f"The release has no column {name!r}.{advice}", missing=(name,))
     near = near_names(name, columns)

@@ -54,7 +54,7 @@ from queries.sql.planner import NO_ADVICE, Reads, StubPlanner, plan_of, read_fro
 from queries.sql.refusals import LackingColumn, Vocabulary, refusal, unknown_column
 from queries.sql.result import Result, Statement
 from queries.sql.router import Routing, no_such_table, route, to_measure
-from queries.sql.views import Filling, GiveBack, LogicalViews, Variants
+from queries.sql.views import Filling, GiveBack, LogicalViews, VariantSource
 
 T = TypeVar("T")
 TIMEOUT_S = 60.0
@@ -279,8 +279,7 @@ class Session:
         self,
         text: str,
         table: ColumnSet,
-        variants: Callable[[], Variants],
-        n_variants: int,
+        source: VariantSource,
         *,
         tables: Mapping[str, Any] | None = None,
         seconds: float = TIMEOUT_S,
@@ -289,8 +288,8 @@ class Session:
     ) -> list[list[tuple[Any, ...]]]:
         """Run a statement that was answered before on variants of the table that answered it; return the rows of each.
 
-        variants: Gives what stands in its place; called once, as all is kept for the next statement. n_variants: How
-            many there are. seconds: Time limit for all together.
+        source: Gives what stands in its place, once, as all is kept for the next statement.
+        seconds: Time limit for all together.
         is_one_statement: The statement reads all variants at once, and its last column is `variant_column`.
         is_kept: Another statement on the same table may ask for these variants, too.
         """
@@ -298,16 +297,16 @@ class Session:
         budget = Budget(min(seconds, self.timeout_s), self._is_stopped)
         until = time.monotonic() + budget.left
         answers: list[list[tuple[Any, ...]]] = []
-        kept = self._views.lent_variants(table, n_variants, is_kept=is_kept and not own)
+        kept = self._views.lent_variants(table, source.n_variants, is_kept=is_kept and not own)
         with kept as con, watched(con, budget, self._memory_mb):
-            self._views.put_variants(con, table, variants, is_one_statement=is_one_statement)
+            self._views.put_variants(con, table, source, is_one_statement=is_one_statement)
             put(con, own)
             if is_one_statement:
-                answers = [[] for _ in range(n_variants)]
+                answers = [[] for _ in range(source.n_variants)]
                 for row in self._rows(con, text):
                     answers[row[-1]].append(row[:-1])
                 return answers
-            for number in range(n_variants):
+            for number in range(source.n_variants):
                 if time.monotonic() >= until:  # runs may be too short for the watcher to see one
                     raise TimedOut(
                         f"The replays of the statement took more than {budget.seconds:g} seconds"

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import duckdb
 from numpy.typing import NDArray
@@ -55,6 +55,17 @@ class Variants:
     expressions: Mapping[str, str]
     variant: Int64Array
     n: Int64Array
+
+
+class VariantSource(Protocol):
+    """Variants of a table, which are made when they are first read."""
+
+    @property
+    def n_variants(self) -> int:
+        """How many there are."""
+
+    def variants(self) -> Variants:
+        """Make them."""
 
 
 class LogicalViews:
@@ -135,7 +146,7 @@ class LogicalViews:
         self,
         con: duckdb.DuckDBPyConnection,
         table: ColumnSet,
-        variants: Callable[[], Variants],
+        source: VariantSource,
         *,
         is_one_statement: bool = False,
     ) -> None:
@@ -147,7 +158,7 @@ class LogicalViews:
         number, count = quoted(self.variant_column), quoted(unused_name("n", self._columns))
         held = f"SELECT count(*) FROM duckdb_tables() WHERE table_name = '{_VARIANTS}'"
         if not con.execute(held).fetchall()[0][0]:
-            given = variants()
+            given = source.variants()
             arrays = {f"c{j}": given.values[c] for j, c in enumerate(table)}
             con.register(_GIVEN, arrays | {"v": given.variant, "n": given.n})
             listed = ", ".join(

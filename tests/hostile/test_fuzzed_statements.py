@@ -9,7 +9,7 @@ from fixtures.release import build_release, make_table
 from fixtures.statement_writer import Writer
 
 from engine.errors import InternalError, QueryRefused
-from queries.sandbox import ProcessLimits, limited_processes
+from queries.sandbox import LimitedProcesses, ProcessLimits
 
 pytestmark = pytest.mark.hostile
 REVEALING = (
@@ -27,7 +27,7 @@ def tried(path, seed, n):
     """Ask n statements; return how many were answered and refused."""
     writer, ends = Writer(seed), Counter()
     limits = ProcessLimits(seconds=1, answer_mb=4, rows=10)
-    with limited_processes(path, limits=limits, n=1) as sandbox:
+    with LimitedProcesses(path, limits=limits, n=1) as sandbox:
         for _ in range(n):
             sql = writer.statement()
             try:

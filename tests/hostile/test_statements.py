@@ -17,7 +17,7 @@ from fixtures.release import build_release, make_table
 
 from engine.errors import QueryRefused
 from queries.release import open_release
-from queries.sandbox import ProcessLimits, limited_processes
+from queries.sandbox import LimitedProcesses, ProcessLimits
 
 pytestmark = pytest.mark.hostile
 HERE = Path(__file__).parent
@@ -65,7 +65,7 @@ def planted(path, tmp_path_factory):
 def sandbox(path, planted):
     """One process, which has already answered another user."""
     limits = ProcessLimits(seconds=5, process_mb=768, rows=1000, answer_mb=4)
-    with limited_processes(path, limits=limits, n=1) as sandbox:
+    with LimitedProcesses(path, limits=limits, n=1) as sandbox:
         for sql in (
             f"SELECT age, town, count(*) AS {SPIED[0]} FROM data GROUP BY ALL",
             f"PIVOT (SELECT sex, age FROM data) ON sex USING count(*) AS {SPIED[1]}",

@@ -10,7 +10,7 @@ from fixtures.release import build_release, make_table
 
 from engine.errors import DuckDBFailed, QueryRefused, TimedOut
 from queries.release import open_release
-from queries.sandbox import ProcessLimits, limited_processes
+from queries.sandbox import LimitedProcesses, ProcessLimits
 
 N_ROWS = make_table(("SEX",)).n_rows
 ENDLESS = "SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE hash(a.range + b.range) = 1"  # 10^12 rows
@@ -36,7 +36,7 @@ def release(path, planted):
 @pytest.fixture(scope="module")
 def sandbox(path, planted):
     limits = ProcessLimits(seconds=2, process_mb=768, rows=1000, answer_mb=4)
-    with limited_processes(path, limits=limits, n=1) as sandbox:
+    with LimitedProcesses(path, limits=limits, n=1) as sandbox:
         yield sandbox
 
 

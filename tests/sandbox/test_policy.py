@@ -10,7 +10,7 @@ import pytest
 from fixtures.release import build_release
 
 from engine.errors import QueryRefused
-from queries.sandbox import ProcessLimits, limited_processes, policy
+from queries.sandbox import LimitedProcesses, ProcessLimits, policy
 from queries.sandbox.policy import StatementPolicy, listed
 
 VALUES, TABLES = ("scalar", "aggregate", "window", "macro"), ("table", "table_macro")
@@ -25,7 +25,7 @@ def here():
 def asked(tmp_path_factory):
     """A worker process with a release."""
     path = build_release(tmp_path_factory.mktemp("policy") / "r.duckdb")
-    with limited_processes(path, limits=ProcessLimits(seconds=5), n=1) as asked:
+    with LimitedProcesses(path, limits=ProcessLimits(seconds=5), n=1) as asked:
         yield asked
 
 

@@ -31,7 +31,7 @@ from engine.errors import (
     TooLarge,
 )
 from queries.release import open_release
-from queries.sandbox import ProcessLimits, limited_processes
+from queries.sandbox import LimitedProcesses, ProcessLimits
 from queries.sandbox.limits import plain_loads
 
 N_ROWS = make_table(("SEX",)).n_rows
@@ -101,7 +101,7 @@ def others():
 def sandbox(path, others):
     os.environ[ENVIRONMENT] = CANARY
     limits = ProcessLimits(seconds=2, process_mb=768, rows=1000, answer_mb=4)
-    with limited_processes(path, limits=limits, n=1) as sandbox:
+    with LimitedProcesses(path, limits=limits, n=1) as sandbox:
         yield sandbox
     del os.environ[ENVIRONMENT]
 
@@ -197,7 +197,7 @@ def test_intervals_and_internal_errors(sandbox, release):
 @LINUX
 def test_a_process_that_dies_is_replaced(path, monkeypatch):
     others = workers()
-    with limited_processes(path, n=1) as asked:
+    with LimitedProcesses(path, n=1) as asked:
         (first,) = workers() - others
         kill(first)
         assert asked.sql("SELECT 1").rows == [(1,)]  # it died between two statements
@@ -214,7 +214,7 @@ def test_a_process_that_dies_is_replaced(path, monkeypatch):
 @LINUX
 def test_an_end_waits_no_longer_than_it_may(path):
     others, refused = workers(), []
-    asked = limited_processes(path, limits=ProcessLimits(seconds=600), n=2)
+    asked = LimitedProcesses(path, limits=ProcessLimits(seconds=600), n=2)
 
     def ask():
         try:
@@ -241,7 +241,7 @@ def test_one_time_limit_covers_all_parts_of_a_statement(path, intervals):
     slow = "(SELECT count(*) FROM range(40000) a, range(40000) b WHERE hash(a.range + b.range) = 1)"
     sql = f"PIVOT (SELECT sex, age FROM data WHERE age > {slow}) ON sex USING count(*)"
     others = workers()
-    with limited_processes(path, limits=ProcessLimits(seconds=1), n=1) as asked:
+    with LimitedProcesses(path, limits=ProcessLimits(seconds=1), n=1) as asked:
         (pid,) = workers() - others
         before = cpu_s(pid)
         with pytest.raises(TimedOut):
@@ -254,7 +254,7 @@ def test_one_time_limit_covers_all_parts_of_a_statement(path, intervals):
 @LINUX
 def test_a_replaced_release_is_not_queried(tmp_path):
     path, others = build_release(tmp_path / "r.duckdb"), workers()
-    with limited_processes(path, limits=ProcessLimits(process_mb=256), n=2) as asked:
+    with LimitedProcesses(path, limits=ProcessLimits(process_mb=256), n=2) as asked:
         build_release(path, seed=1)
         assert asked.sql("SELECT 1").rows == [(1,)]  # the one that is open
         for pid in workers() - others:
@@ -262,10 +262,10 @@ def test_a_replaced_release_is_not_queried(tmp_path):
         with pytest.raises(ReplacedRelease, match=path.name):
             asked.sql("SELECT 1")
     with pytest.raises(StoreError, match=r"none\.duckdb"):
-        limited_processes(tmp_path / "none.duckdb")
+        LimitedProcesses(tmp_path / "none.duckdb")
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(DamagedRelease):
-        limited_processes(path)
+        LimitedProcesses(path)
 
 
 def framed(raw):
@@ -278,17 +278,17 @@ def test_what_cannot_be_started(path, monkeypatch):
     with monkeypatch.context() as m:
         m.setattr(sys, "platform", "win32")
         with pytest.raises(StoreError, match="Linux or macOS"):
-            limited_processes(path)
+            LimitedProcesses(path)
     with monkeypatch.context() as m:
         m.setattr(sys, "executable", "/nowhere/python")
         with pytest.raises(StoreError, match="cannot be started"):
-            limited_processes(path)
+            LimitedProcesses(path)
     with pytest.raises(StoreError, match=r"did not start \(no reply within 0 seconds\)"):
-        limited_processes(path, limits=ProcessLimits(start_s=0.01))
+        LimitedProcesses(path, limits=ProcessLimits(start_s=0.01))
     with pytest.raises(
         StoreError, match=r"did not start \(ValueError in "
     ):  # reported by the process
-        limited_processes(path, limits=ProcessLimits(threads="many"))
+        LimitedProcesses(path, limits=ProcessLimits(threads="many"))
 
 
 class Evil:
@@ -338,7 +338,7 @@ def test_a_process_in_which_duckdb_failed_is_replaced(path, release, instead, mo
     reply = ("refused", "DuckDBFailed", "DuckDB failed", (), ())
     opened = framed(pickle.dumps(("open", asdict(release.record))))
     instead(ROGUE.format(opened=opened, answer=framed(pickle.dumps(reply))))
-    with limited_processes(path, n=1) as asked:
+    with LimitedProcesses(path, n=1) as asked:
         monkeypatch.undo()
         with pytest.raises(DuckDBFailed):
             asked.sql("SELECT 1")
@@ -360,6 +360,6 @@ def test_a_compromised_process_can_only_cause_a_refusal(path, release, instead, 
     opened = framed(pickle.dumps(("open", asdict(release.record))))
     instead(ROGUE.format(opened=opened, answer=answer))
     limits = ProcessLimits(seconds=30)
-    with limited_processes(path, limits=limits, n=1) as asked:
+    with LimitedProcesses(path, limits=limits, n=1) as asked:
         with pytest.raises(QueryRefused, match="crashed its process"):
             asked.sql("SELECT 1")

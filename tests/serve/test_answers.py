@@ -190,7 +190,7 @@ REFUSED = {
     "/api/query?sql=SELECT%201&page=2": (400, "page 2"),
     "/api/query?sql=SELECT%201&format=exe": (400, "format"),
     "/api/query?sql=SELECT%201&other=1": (400, "other"),
-    "/api/tabulate?rows=agee": (404, "Nearest: age"),
+    "/api/tabulate?rows=agee": (404, "Near: age"),
     "/api/tabulate?rows=age&cols=age": (400, "age"),
     "/api/tabulate?rows=age&cols=education": (404, "education"),
     "/api/tabulate?rows=income&cols=arrival_date": (413, "income in bands"),

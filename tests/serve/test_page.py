@@ -158,7 +158,7 @@ def test_a_refusal_shows_the_nearest_tables(sheet, client):
     sheet.go_back()
     sheet.wait_for_selector("#problem p")
     open_page(sheet, f"{client.address}?rows=agee")
-    assert "Nearest: age" in sheet.get_by_role("alert").inner_text()
+    assert "Near: age" in sheet.get_by_role("alert").inner_text()
 
 
 def test_a_token_is_taken_from_the_address_or_requested(path, browser):

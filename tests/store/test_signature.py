@@ -37,7 +37,7 @@ from engine.store import (
 from engine.store.manifest import file_hash
 from queries import export
 from queries.release import open_release
-from queries.sandbox import ProcessLimits, limited_processes
+from queries.sandbox import LimitedProcesses, ProcessLimits
 
 pytest.importorskip("cryptography")
 
@@ -364,7 +364,7 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="processes are limite
 def test_no_new_process_answers_from_it(signed):
     path, _ = signed
     limits = ProcessLimits(process_mb=256)
-    with limited_processes(path, limits=limits, n=1) as asked:
+    with LimitedProcesses(path, limits=limits, n=1) as asked:
         replace(path)
         with pytest.raises(TooLarge):
             asked.sql("SELECT repeat('x', 2000000000)")

@@ -304,8 +304,7 @@ def _answers(asked: Asked, text: str, drawn: Replays, *, is_one_statement: bool 
         return release.on_variants(
             text,
             asked.table,
-            some.variants,
-            some.stack.n_variants,
+            some,
             tables=tables,
             seconds=MOST_S,
             is_one_statement=is_one_statement,

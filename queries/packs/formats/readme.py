@@ -5,12 +5,12 @@ Takes a pack and the names of its files; returns text. Every date and figure in 
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Sequence
 
 from engine.texts import shown
 from queries.packs.formats import formats
+from queries.packs.formats.site import environment
 from queries.packs.formats.workbook import sheet_tables
 from queries.packs.model import Pack
 from queries.packs.texts import STATUS_WORDS, direction_of, guarantee_notes, number_text
@@ -139,22 +139,13 @@ def _escaped(line: str) -> str:
 
 def page(pack: Pack, paths: Sequence[str], language: int = 0) -> str:
     """Return the README as a web page."""
-    title, code = html.escape(pack.titles[language]), html.escape(pack.languages[language])
-    up = "../" if language else ""
-    out = [
-        f'<!doctype html>\n<html lang="{code}" dir="{direction_of(code)}">\n<head>\n<meta charset="utf-8">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f'<title>{title}</title>\n<link rel="stylesheet" href="{up}site.css">\n</head>\n<body>\n<main>',
-        f'<p><a href="index.html">{html.escape(pack.words["tables"][language])}</a></p>\n<h1 dir="auto">{title}</h1>',
-    ]
-    for head, lines, is_list in blocks(pack, paths, language):
-        out += [f"<h2>{html.escape(head)}</h2>"] if head else []
-        if is_list:
-            out += [
-                "<ul>",
-                *(f'<li dir="auto">{html.escape(line)}</li>' for line in lines),
-                "</ul>",
-            ]
-        else:
-            out += [f'<p dir="auto">{html.escape(line)}</p>' for line in lines]
-    return "\n".join([*out, "</main>\n</body>\n</html>"]) + "\n"
+    template = environment().get_template("readme.html.j2")
+    text: str = template.render(
+        title=pack.titles[language],
+        code=pack.languages[language],
+        direction=direction_of(pack.languages[language]),
+        up="../" if language else "",
+        tables=pack.words["tables"][language],
+        blocks=blocks(pack, paths, language),
+    )
+    return text + "\n"

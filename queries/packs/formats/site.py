@@ -30,7 +30,7 @@ def write_site(
     progress: Callable[[int, int], None] | None = None,
 ) -> None:
     """Write the site into a folder: `index.html` (other languages: `LANGUAGE/index.html`) and a page per table."""
-    env = _environment()
+    env = environment()
     for name in ("site.css", "site.js"):
         (folder / name).write_text((TEMPLATES / name).read_text("utf-8"), encoding="utf-8")
     done, n_all = 0, len(pack.tables) * len(pack.languages)
@@ -84,8 +84,8 @@ def _write_language(
         yield
 
 
-def _environment() -> Any:
-    """Jinja with our templates and autoescaping."""
+def environment() -> Any:
+    """Return Jinja with our templates and autoescaping."""
     import jinja2
 
     return jinja2.Environment(
