@@ -149,20 +149,21 @@ def opened(
 
     written: Columns of a release, which says how texts were read: those whose cells all are written so are read so.
     """
-    form, remarks = "", tuple[str, ...]()
-    if isinstance(what, str | Path) and (form := form_of_file(Path(what))) == "csv":
-        name = str(what)
-        source, remarks = found_form(source_of(name, None))
-        is_plain = not (source.encoding or source.skip)
+    remarks: tuple[str, ...] = ()
+    if isinstance(what, str | Path):
+        name, form = str(what), form_of_file(Path(what))
+        if form == "duckdb" and manifest_path(Path(name)).exists():
+            raise DataError(f"{name}: is a release, not the rows of a table")
+        source = source_of(name, table)
+        if form == "csv":
+            source, remarks = found_form(source)
+        what = Declared(source=source, columns=())
+        is_plain = form == "csv" and not (source.encoding or source.skip)
         if is_plain and not (shape := csv_shape(Path(name))).names[0].strip():
             # An index of other tools: pandas names it.
             how: dict[str, Any] = {"dtype": str, "keep_default_na": False, "na_values": [""]}
             with suppress(ValueError):
                 what = pd.read_csv(name, sep=shape.delimiter, **how)
-            if isinstance(what, str | Path):
-                raise DataError(f"{name}: cannot be read; a row has too many fields")
-        else:
-            what = Declared(source=source, columns=())
     with ExitStack() as stack:
         if isinstance(what, Declared):
             scratch = stack.enter_context(scratch_directory())
@@ -176,20 +177,13 @@ def opened(
                 )
         else:
             con, place = stack.enter_context(memory_connection()), name
-            if isinstance(what, str | Path):
-                place = str(what)
-                if form == "duckdb" and manifest_path(Path(what)).exists():
-                    raise DataError(f"{place}: is a release, not the rows of a table")
-                found = open_source(con, source_of(place, table))
-                types, bad = dict(found.types), found.unreadable
-            else:
-                prepared = register_frame(con, what)
-                check_names(prepared.columns, place)
-                fetch(con, "CREATE TEMP VIEW source AS SELECT * FROM frame", place)
-                described = fetch(con, "DESCRIBE source", place)
-                types, bad = {str(row[0]): str(row[1]) for row in described}, prepared.unreadable
-            if not fetch(con, "SELECT 1 FROM source LIMIT 1", place):
-                raise DataError(f"{place}: has no rows")
+            prepared = register_frame(con, what)
+            check_names(prepared.columns, place)
+            fetch(con, "CREATE TEMP VIEW source AS SELECT * FROM frame", place)
+            described = fetch(con, "DESCRIBE source", place)
+            types, bad = {str(row[0]): str(row[1]) for row in described}, prepared.unreadable
+        if not fetch(con, "SELECT 1 FROM source LIMIT 1", place):
+            raise DataError(f"{place}: has no rows")
         write_plainly(con, written, types, place)
         notes = [*remarks, *(f"{column}: {why}; left out" for column, why in bad.items())]
         if next(iter(types)) == INDEX and len(types) > 1:
