@@ -15,7 +15,6 @@ import glob
 import hashlib
 import json
 import re
-import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, fields
@@ -54,7 +53,6 @@ from engine.source import (
     check_names,
     code_sql,
     confidential_connection,
-    csv_rows,
     csv_shape,
     fetch,
     memory_connection,
@@ -145,21 +143,27 @@ def opened(
     *,
     name: str = "the data frame",
     table: str | None = None,
-    wanted: Collection[str] | None = None,
     written: Sequence[Column] = (),
 ) -> Iterator[Relation]:
     """Open rows for reading; they are closed at the end of the block.
 
-    wanted: Columns that are needed of a text file; others are named in `types`, but are not to be read.
     written: Columns of a release, which says how texts were read: those whose cells all are written so are read so.
     """
-    is_file, form = isinstance(what, str | Path), ""
     remarks: tuple[str, ...] = ()
-    if is_file and (form := form_of_file(Path(what))) == "csv":
-        # A text that is not plain UTF-8 from its first line on is read as `init` finds it.
-        source, found_remarks = found_form(source_of(str(what), None))
-        if source.encoding or source.skip:
-            what, remarks = Declared(source=source, columns=()), found_remarks
+    if isinstance(what, str | Path):
+        name, form = str(what), form_of_file(Path(what))
+        if form == "duckdb" and manifest_path(Path(name)).exists():
+            raise DataError(f"{name}: is a release, not the rows of a table")
+        source = source_of(name, table)
+        if form == "csv":
+            source, remarks = found_form(source)
+        what = Declared(source=source, columns=())
+        is_plain = form == "csv" and not (source.encoding or source.skip)
+        if is_plain and not (shape := csv_shape(Path(name))).names[0].strip():
+            # An index of other tools: pandas names it.
+            how: dict[str, Any] = {"dtype": str, "keep_default_na": False, "na_values": [""]}
+            with suppress(ValueError):
+                what = pd.read_csv(name, sep=shape.delimiter, **how)
     with ExitStack() as stack:
         if isinstance(what, Declared):
             scratch = stack.enter_context(scratch_directory())
@@ -172,22 +176,14 @@ def opened(
                     "date_format)"
                 )
         else:
-            con, place = stack.enter_context(memory_connection()), str(what) if is_file else name
-            if form == "csv":
-                types, bad = _read_text(con, place, wanted), {}
-            elif is_file:
-                if form == "duckdb" and manifest_path(Path(what)).exists():
-                    raise DataError(f"{place}: is a release, not the rows of a table")
-                found = open_source(con, source_of(place, table))
-                types, bad = dict(found.types), found.unreadable
-            else:
-                prepared = register_frame(con, what)
-                check_names(prepared.columns, place)
-                fetch(con, "CREATE TEMP VIEW source AS SELECT * FROM frame", place)
-                described = fetch(con, "DESCRIBE source", place)
-                types, bad = {str(row[0]): str(row[1]) for row in described}, prepared.unreadable
-            if not fetch(con, "SELECT 1 FROM source LIMIT 1", place):
-                raise DataError(f"{place}: has no rows")
+            con, place = stack.enter_context(memory_connection()), name
+            prepared = register_frame(con, what)
+            check_names(prepared.columns, place)
+            fetch(con, "CREATE TEMP VIEW source AS SELECT * FROM frame", place)
+            described = fetch(con, "DESCRIBE source", place)
+            types, bad = {str(row[0]): str(row[1]) for row in described}, prepared.unreadable
+        if not fetch(con, "SELECT 1 FROM source LIMIT 1", place):
+            raise DataError(f"{place}: has no rows")
         write_plainly(con, written, types, place)
         notes = [*remarks, *(f"{column}: {why}; left out" for column, why in bad.items())]
         if next(iter(types)) == INDEX and len(types) > 1:
@@ -210,25 +206,6 @@ def form_of_file(path: Path) -> str:
     if path.stat().st_size == 0:
         raise DataError(f"{path}: the file is empty")
     return form
-
-
-def _read_text(
-    con: duckdb.DuckDBPyConnection, place: str, wanted: Collection[str] | None
-) -> dict[str, str]:
-    """Read a text file into the table `source`, for it is looked at more than once; types of all columns."""
-    try:
-        shape = csv_shape(Path(place))
-    except zlib.error:
-        raise DataError(f"{place}: cannot be read; it may be cut or damaged") from None
-    names = list(shape.names)
-    if len(names) > 1 and not names[0].strip() and INDEX not in names:
-        names[0] = INDEX
-    check_names(names, place)
-    here = [n for n in names if wanted is None or n in wanted]
-    source = csv_rows(place, shape.delimiter, names, has_tail=shape.has_tail, empty_is_null=True)
-    chosen = ", ".join(map(quoted, here)) or quoted(names[-1])
-    fetch(con, f"CREATE TABLE source AS SELECT {chosen} FROM {source}", place)
-    return dict.fromkeys(names, "VARCHAR")
 
 
 # Columns of a release: what a value is, on which grid, and what stands for rare ones
@@ -829,7 +806,7 @@ def read_like(
     """Read other rows, synthetic ones or control rows, with the kinds of the original and on its grids."""
     wanted: dict[str, Kind] = {str(c): kind_of_column(original[c]) for c in original.columns}
     written = list(original.attrs.get("grids", {}).values()) if is_control else []
-    with opened(what, name=name, wanted=wanted, written=written) as relation:
+    with opened(what, name=name, written=written) as relation:
         kinds, notes = fitting_kinds(relation, wanted, nulls=reading.nulls)
         lacking = _lacking(list(relation.types), list(wanted))
         if not kinds:
