@@ -144,9 +144,8 @@ def test_what_was_used_longest_ago_goes_first(path, monkeypatch):
 
 def test_blanks_and_placeholders_keep_their_codes(path):
     """Codes far from all others, in the smallest type that numbers them."""
-    stack = module.stacked(
-        ("x",),
-        [module.WeightedRows(codes={"x": np.array([5, NULL_CODE, 7])}, n=np.array([1, 2, 3]))],
-    )
+    rows = module.WeightedRows(codes={"x": np.array([5, NULL_CODE, 7])}, n=np.array([1, 2, 3]))
+    stack, counts = module.stacked(("x",), [[rows], []])
+    assert counts == (1, 0)
     again = module.joined(stack, stack).rows(1)
     np.testing.assert_array_equal(again.codes["x"], [5, NULL_CODE, 7])
