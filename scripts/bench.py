@@ -487,7 +487,7 @@ REPLICATE = ("AGEP", "EDU", "SEX")
 def replicate(path: str) -> float:
     """Milliseconds of one replicate: measured and fitted again, in process; the median of all that an answer takes."""
     import engine.fit.replay
-    import queries.intervals.replays as drawing
+    from queries.intervals.replays import replays
 
     real, given = engine.fit.replay.replay, []
 
@@ -495,9 +495,9 @@ def replicate(path: str) -> float:
         given.append(arguments)
         return real(*arguments)
 
-    drawing.replay = kept  # type: ignore[attr-defined]
+    engine.fit.replay.replay = kept
     with engine.open(path) as release:
-        drawing.replays(release, REPLICATE)
+        replays(release, REPLICATE)
     return float(np.median([milliseconds(partial(real, *one))[0] for one in given]))
 
 
