@@ -107,7 +107,8 @@ def test_sql_says_how_sure_it_is(built):
         assert "MODELLED" in wide.source
         assert "imputed" not in wide.source
         json.loads(wide.to_json())
-        assert not release.sql("SELECT 1").dp
+        assert wide.card.dp["covered"] is False
+        assert release.sql("SELECT 1").card is None
         with pytest.raises(NotAnswerable, match="no column 'wage'"):
             release.table("job", "wage")
 
