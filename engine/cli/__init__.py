@@ -112,7 +112,7 @@ def run_and_exit(application: Callable[[], object]) -> NoReturn:
             raise
     for number in _SIGNALS:  # the command is over
         signal.signal(number, signal.SIG_IGN)
-    if handler.received:
+    if handler.received and code in (None, 128 + handler.received):
         code = 128 + handler.received
         _print_plain(STOPPED)
         _mute_stderr()
@@ -145,6 +145,8 @@ def _exit_code(application: Callable[[], object], handler: SignalHandler) -> int
     try:
         application()
     except SystemExit as leaving:
+        if handler.received:
+            return 128 + handler.received
         if isinstance(leaving.__context__, BrokenPipeError):
             return 0
         return leaving.code if isinstance(leaving.code, int) else 0
@@ -152,14 +154,17 @@ def _exit_code(application: Callable[[], object], handler: SignalHandler) -> int
         return 0
     except KeyboardInterrupt:
         handler.received = handler.received or signal.SIGINT
+        return 128 + handler.received
     except TablepackError as error:
-        if not handler.received:
-            _print_error(_message(error))
+        if handler.received:
+            return 128 + handler.received
+        _print_error(_message(error))
         return error.exit_code
     except Exception as error:  # noqa: BLE001  # the text of a foreign error may contain a value of the data
+        if handler.received:  # a library made another error of it
+            return 128 + handler.received
         bug = InternalError(f"{type(error).__name__} in {place_of(error)}")
-        if not handler.received:
-            _print_error(_message(bug))
+        _print_error(_message(bug))
         return bug.exit_code
     return 0
 

@@ -134,13 +134,13 @@ def progress_bar(*, quiet: bool = False) -> Iterator[Progress]:
         transient=True,
     )
     with bar:
-        task, current = bar.add_task("starting", total=None), ""
+        task, so_far = bar.add_task("starting", total=None), (0, 0)
 
         def report(stage: str, done: int, total: int) -> None:
-            nonlocal current
-            if stage != current:
+            nonlocal so_far
+            if done < so_far[0] or total != so_far[1]:
                 bar.reset(task)  # each stage has a pace of its own
-                current = stage
+            so_far = done, total
             bar.update(
                 task, description=STAGES.get(stage, stage), completed=done, total=total or None
             )
@@ -157,19 +157,22 @@ def _spelled(seconds: float) -> str:
 
 def _lines() -> Progress:
     """Report progress as lines in a log: the first after `FIRST_LINE` seconds, then one every `NEXT_LINE` seconds."""
-    due, current, begun = time.monotonic() + FIRST_LINE, "", 0.0
+    due, begun, first, so_far = time.monotonic() + FIRST_LINE, time.monotonic(), 0, (0, 0)
 
     def report(stage: str, done: int, total: int) -> None:
-        nonlocal due, current, begun
+        nonlocal due, begun, first, so_far
         now = time.monotonic()
-        if stage != current:
-            current, begun = stage, now
+        if done < so_far[0] or total != so_far[1]:  # each stage has a pace of its own
+            begun, first = now, done
+        so_far = done, total
         if now < due:
             return
         due = now + NEXT_LINE
         of = f": {done:,} of {total:,}" if total else ""
-        passed, is_under_way = now - begun, 0 < done < total
-        left = f", about {_spelled(passed * (total - done) / done)} left" if is_under_way else ""
+        left = ""
+        if first < done < total:
+            seconds = (now - begun) * (total - done) / (done - first)
+            left = f", about {_spelled(seconds)} left"
         notes().print(f"{STAGES.get(stage, stage)}{of}{left} ...", soft_wrap=True, markup=False)
 
     return report

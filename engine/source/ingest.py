@@ -58,6 +58,7 @@ _LISTED = {
     "boolean": "BOOLEAN",
     "date": "DATE",
     "timestamp": "TIMESTAMP",
+    "time": "TIME",
     "text": "VARCHAR",
 }
 """DuckDB's types of typed values."""
@@ -192,7 +193,9 @@ def ingest(
     for short, column in coded.ranked.items():
         report("reading", len(dictionaries) + 1, n_steps)
         if settle is not None and column.domain is not None:
-            values = make_list(con, short, given_values(column), [list(column.domain)])
+            given = given_values(column), [list(column.domain)]
+            # A cast that fails takes time for each value of the type, to say which is nearest.
+            values = make_list(con, short, *given, source.place, also=_values(source, column))
         else:
             values = make_list(con, short, _values(source, column), place=source.place)
         dictionaries[column.name] = values
@@ -200,7 +203,8 @@ def ingest(
         report("reading", done, n_steps)
         _list_ids(con, source, short, coded.ids[short])
     report("reading", n_steps - 1, n_steps)
-    _store(con, coded_sql(source, coded.every, listed), coded, source.place)
+    sizes = {short: len(dictionaries[column.name]) for short, column in coded.ranked.items()}
+    _store(con, coded_sql(source, coded.every, listed, sizes), coded, source.place)
     for short in coded.ranked:
         fetch(con, f"DROP TYPE list_{short}", _PLACE)
     if not settle:
@@ -243,20 +247,30 @@ def make_list(
     select: str,
     given: Sequence[Any] = (),
     place: str = _PLACE,
+    *,
+    also: str = "",
 ) -> tuple[Any, ...]:
     """Make the type `list_<short>` of what a statement selects: a cell that is cast to it has its place, or none.
 
     A join with a table of the values would do, but many joins in a statement take for ever to plan.
 
+    also: Selects further values of the type, behind the others.
+
     Returns: The values, ascending.
     """
     table = f"CREATE TEMP TABLE listed AS SELECT * FROM ({select}) WHERE value IS NOT NULL"
     fetch(con, table, place, given)
-    ascending = "FROM listed ORDER BY value"
-    fetch(
-        con, f"CREATE TYPE list_{short} AS ENUM (SELECT CAST(value AS VARCHAR) {ascending})", place
+    texts = (
+        "SELECT CAST(value AS VARCHAR) AS text, row_number() OVER (ORDER BY value) AS n FROM listed"
     )
-    values = tuple(value for (value,) in fetch(con, f"SELECT value {ascending}", place))
+    if also:
+        texts += f" UNION ALL SELECT DISTINCT text, NULL FROM (SELECT CAST(value AS VARCHAR) AS text FROM ({also})) "
+        texts += (
+            "WHERE text IS NOT NULL AND text NOT IN (SELECT CAST(value AS VARCHAR) FROM listed)"
+        )
+    every = f"SELECT text FROM ({texts}) ORDER BY n NULLS LAST, text"
+    fetch(con, f"CREATE TYPE list_{short} AS ENUM ({every})", place)
+    values = tuple(v for (v,) in fetch(con, "SELECT value FROM listed ORDER BY value", place))
     fetch(con, "DROP TABLE listed", place)
     return values
 
@@ -381,11 +395,14 @@ def _store(con: duckdb.DuckDBPyConnection, select: str, coded: Coded, place: str
 
 
 def coded_sql(
-    source: Source, chosen: Mapping[str, tuple[Column, ...]], listed: Collection[str]
+    source: Source,
+    chosen: Mapping[str, tuple[Column, ...]],
+    listed: Collection[str],
+    sizes: Mapping[str, int],
 ) -> str:
     """The SELECT that gives the codes of columns, NULL where a cell does not fit, and the ids of entities.
 
-    listed: Of the entities those whose ids have numbers.
+    listed: Of the entities those whose ids have numbers. sizes: How many values the list of each ranked column has.
     """
     # Cells by short names: what is made of one names it a dozen times, and planning that costs more than small sources.
     cells, inner, outer, joins = [], [], [], ""
@@ -404,7 +421,8 @@ def coded_sql(
                 )
             continue
         if columns[0].is_ranked:
-            code = f"enum_code(TRY_CAST(CAST({value} AS VARCHAR) AS list_{short}))"
+            place = f"enum_code(TRY_CAST(CAST({value} AS VARCHAR) AS list_{short}))"
+            code = f"CASE WHEN {place} < {sizes[short]} THEN {place} END"
         else:
             code = code_sql(columns[0], source.types[columns[0].name], *names)
         inner += [f"{names[0]} IS NULL AS {short}_null", f"{code} AS {short}_code"]

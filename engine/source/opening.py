@@ -152,6 +152,7 @@ def open_rows(spec: ReleaseSpec, frame: Any, report: Progress) -> Iterator[Opene
             )
             used = {name for columns in spec.tables for name in columns}
             if is_sticky:  # fresh noise has no use for pins, and mode dp publishes values of declared lists only
+                journal = read_journal(spec.key_path)  # another build may have ended meanwhile
                 check_vintage(spec.key_path, journal, spec.vintage, state)
                 _check_bound(spec, entities)
                 check_identifiers(ingested, entities, used, keyed_thresholds(key, draws))

@@ -216,7 +216,11 @@ def matching_files(path: str) -> list[str]:
             f"source.path: {folders[0]} is a folder; name files, such as {folders[0]}/*.parquet"
         )
     for file in files:
-        if Path(file).stat().st_size == 0:
+        try:
+            size = Path(file).stat().st_size
+        except OSError as error:
+            raise DataError(f"source {file}: cannot be read ({error.strerror})") from None
+        if size == 0:
             raise DataError(f"source {file}: the file is empty")
     return files
 

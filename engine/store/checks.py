@@ -643,7 +643,7 @@ def check_facts(
     _check_codes(con, path, columns)
     _check_ranges(con, path, tables)
     _check_privacy(path, release[0], tables)
-    _check_universes(con, path, known)
+    _check_universes(con, path, {str(c["name"]): str(c["sql_type"]) for c in columns})
     return Listed(
         mode=release[0]["mode"],
         columns={str(c["name"]): str(c["sql_type"]) for c in columns},
@@ -818,16 +818,27 @@ def _is_factor(value: Any) -> bool:
     return not isinstance(value, bool) and _is_number(value, 0) and value <= _LARGEST
 
 
-def _check_universes(con: duckdb.DuckDBPyConnection, path: Path, known: set[str]) -> None:
-    """Check that universes refer to existing columns, and that notes have text."""
+def _check_universes(con: duckdb.DuckDBPyConnection, path: Path, types: Mapping[str, str]) -> None:
+    """Check that universes refer to existing columns and have values of their types, and that notes have text."""
     rows = con.execute(
         f"SELECT column_name, decided_by, complete, strlen(concat(low, high, listed::VARCHAR, outside)) "
         f"FROM {ATTACHED}.catalog.universes"
     ).fetchall()
     for name, decided_by, complete, length in rows:
         fits = isinstance(complete, bool) and length <= MOST_LIST
-        if not {name, decided_by} <= known or not fits:
+        if not {name, decided_by} <= types.keys() or not fits:
             raise damaged(path, "catalog.universes", "refers to a column that does not exist")
+        of = types[decided_by]
+        read = (("low", of), ("high", of), ("outside", types[name]))
+        parts = [f"({c} IS NOT NULL AND TRY_CAST({c} AS {t}) IS NULL)" for c, t in read]
+        parts.append(f"list_count(TRY_CAST(listed AS {of}[])) < len(listed)")
+        unread = " OR ".join(parts)
+        found = con.execute(
+            f"SELECT bool_or({unread}) FROM {ATTACHED}.catalog.universes WHERE column_name = ?",
+            [name],
+        ).fetchall()
+        if found[0][0]:
+            raise damaged(path, "catalog.universes", "has a value that is not of the column's type")
     notes = con.execute(
         f"SELECT count_if(topic IS NULL OR note IS NULL OR strlen(topic) + strlen(note) > {MOST_LENGTH}) "
         f"FROM {ATTACHED}.catalog.notes"

@@ -165,8 +165,8 @@ class StubPlanner:
         constants = [(c, v) for c, v in compared(plan, self._is_stub) if c in self._known.types]
         remarks = [remark(c, v, self._values(c)) for c, v in constants]
         ordered = compared(plan, self._is_stub, is_ordered=True)
-        steps = self._known.steps
-        remarks += [finer(c, v, steps[c]) for c, v in ordered if c in steps]
+        coarse = self._known.coarse
+        remarks += [finer(coarse[c], v) for c, v in ordered if c in coarse]
         remarks += [self._known.hidden[c] for c in casts(plan, self._is_stub, self._known.hidden)]
         return [text for text in remarks if text is not None][:MOST_REMARKS]
 

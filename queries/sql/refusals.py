@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import duckdb
 
 from engine.errors import DuckDBFailed, NotAnswerable, QueryRefused, TooLarge
-from engine.schema import ColumnSet, Resolution, column_set, literal, quoted
+from engine.schema import Column, ColumnSet, column_set, literal, quoted
 from engine.store import table_name
 from queries.sql.router import uncovered
 from queries.sql.views import LACKING
@@ -47,8 +47,8 @@ class Vocabulary:
     of_entities: str = ""  # How the protected entities are counted, whose names are never released
     # By column of texts with hidden values, what a cast should know of them.
     hidden: Mapping[str, str] = field(default_factory=dict)
-    # By column that is rounded, to multiples of what.
-    steps: Mapping[str, Resolution] = field(default_factory=dict)
+    # Columns that have a resolution.
+    coarse: Mapping[str, Column] = field(default_factory=dict)
 
     @property
     def columns(self) -> tuple[str, ...]:

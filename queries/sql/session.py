@@ -116,7 +116,7 @@ class Session:
             tables=self.tables,
             of_entities=self._of_entities(),
             hidden=_hidden(con),
-            steps={n: c.resolution for n, c in self.described.items() if c.resolution is not None},
+            coarse={n: c for n, c in self.described.items() if c.resolution is not None},
         )
         self._views = LogicalViews(self.columns, self.logical_name, self._new_cursor)
         self._planner = StubPlanner(self._known, release=path, oversight=oversight)

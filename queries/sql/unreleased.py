@@ -17,7 +17,8 @@ from typing import Any
 
 import duckdb
 
-from engine.schema import Resolution, quoted
+from engine.periods import PERIODS
+from engine.schema import Column, quoted
 from engine.store import ATTACHED
 from engine.units import Unit
 from queries.sql.refusals import near_names
@@ -25,10 +26,14 @@ from queries.sql.refusals import near_names
 NOT_RELEASED = "not released"
 MARK = "[c]"
 """Symbol for confidential in the harmonised list of UK government statistics."""
-_TYPE = r" AS [A-Z]+(?:\(\d+, ?\d+\))?\)"
-_COLUMN = rf'(?:CAST\()?(?P<{{0}}>"(?:[^"]|"")+"|\w+)(?:{_TYPE})?'
-_CONSTANT = rf"(?:CAST\()?(?P<constant>'(?:[^']|'')*'|-?\d*\.?\d+)(?:{_TYPE})?"
+_COLUMN = r'(?P<{0}>"(?:[^"]|"")+"|\w+)'
+_NUMBER = r"-?\d{0,30}\.?\d{1,30}(?![\w.+-])"
+_CONSTANT = rf"(?:CAST\()?(?P<constant>'(?:[^']|'')*'|{_NUMBER})(?: AS [A-Z]+(?:\(\d+, ?\d+\))?\))?"
 _BARE = re.sub(r"\?P<.*?>", "", _CONSTANT)
+_WIDENED = re.compile(
+    r'CAST\(("(?:[^"]|"")+"|\w+) AS (?:DOUBLE|HUGEINT|TIMESTAMP|DECIMAL\(\d+, ?\d+\))\)'
+)
+"""A column as DuckDB compares it with a finer constant."""
 
 
 def _comparison(operators: str) -> re.Pattern[str]:
@@ -66,7 +71,8 @@ def compared(
     """
     pairs: dict[tuple[str, str], None] = {}
     for text in _expressions(plan, is_logical):
-        for match in (_ORDERED if is_ordered else _EQUAL).finditer(text):
+        plain = _WIDENED.sub(r"\1", text) if is_ordered else text
+        for match in (_ORDERED if is_ordered else _EQUAL).finditer(plain):
             column = match["left"] or match["second"] or match["among"]
             listed = match["right"] or match["first"] or match["listed"]
             for constant in _EACH.finditer(listed):
@@ -122,26 +128,26 @@ def remark(column: str, constant: str, values: Released) -> str | None:
     return f"{head}: released values include {some} (complete list: {column} in catalog.codes)."
 
 
-def finer(column: str, constant: str, step: Resolution) -> str | None:
+def finer(column: Column, constant: str) -> str | None:
     """Return a remark on a constant that is finer than the column it is compared with; None: it is not."""
+    step = column.resolution
     try:
-        value = constant if not step.period else _moment(constant)
-        if step.holds(value):
+        if step is None or step.holds(_read(constant, column.kind)):
             return None
-    except (ValueError, OverflowError):  # of another type, as in a comparison of texts
+    except ValueError:  # of another type, as in a comparison of texts
         return None
     how = f"by {step}" if step.period else f"rounded to multiples of {float(step.step):g}"
-    return (
-        f"{column} is released {how}, so what is compared with {constant} is not its exact value."
-    )
+    return f"{column.name} is released {how}, so what is compared with {constant} is not its exact value."
 
 
-def _moment(text: str) -> datetime.datetime | datetime.time:
-    """Read a date, timestamp or time of day."""
-    try:
-        return datetime.datetime.fromisoformat(text)
-    except ValueError:
-        return datetime.time.fromisoformat(text)
+def _read(constant: str, kind: str) -> Any:
+    """Read a number, date, timestamp or time of day."""
+    if kind in PERIODS:
+        of_day = datetime.time if kind == "time" else datetime.datetime
+        return of_day.fromisoformat(constant)
+    if re.fullmatch(_NUMBER, constant):
+        return constant
+    raise ValueError(constant)
 
 
 def _is_outside(constant: str, names: Mapping[str, str | None]) -> bool:

@@ -157,8 +157,14 @@ KILL = "os.kill(os.getpid(), 2); time.sleep(5)"
     with loading(): {KILL}""",
             (-2, ""),
         ),
+        (
+            f"""
+    try: {KILL}
+    except BaseException: print('went on', file=sys.stderr)""",
+            (0, "went on\n"),
+        ),
     ],
-    ids=["plain", "turned into another error", "twice", "while importing"],
+    ids=["plain", "turned into another error", "twice", "while importing", "lost"],
 )
 def test_a_signal_ends_a_command(body, ends, tmp_path):
     done = subprocess.run(

@@ -259,6 +259,8 @@ def test_files_are_read_in_their_own_form(tmp_path, form):
         ("x.csv", b"a,b\n", "has no rows"),
         ("x.csv", b"a,a\n1,2\n", "are the same"),
         ("x.csv", b"a,,b\n1,2,3\n", "column 2 has no name"),
+        ("x.csv", b",a,a\n0,1,2\n", "are the same"),
+        ("x.csv", b",Unnamed: 0,b\n0,1,2\n", "column 1 has no name"),
         ("x.csv", b"a,b\n1,2\n1,2,3\n", "more or fewer fields"),
         ("x.csv", b'a,b\n1,"2\n', "x.csv"),
         ("x.csv", ("é" * 40 + "\nsecr\xff\n").encode() + b"\xff\n", "UTF-8"),

@@ -97,6 +97,10 @@ def test_conditions_have_intervals_around_the_truth_of_the_coarser_column(
         ("arrival <> '2024-02-03'", "arrival is released by month"),
         ("seen > TIMESTAMP '2024-01-01 00:00:01'", "seen is released by week"),
         ("seen > TIMESTAMP '2024-01-01'", None),  # a Monday
+        ("CAST(cents AS VARCHAR) = '1/0'", None),
+        ("CAST(cents AS DOUBLE) = 1e300", None),
+        ("CAST(cents / 50 AS INTEGER) = 50", None),
+        ("CAST(seen AS VARCHAR) > '2020'", None),
     ],
 )
 def test_conditions_finer_than_a_column_are_remarked_on(release, condition, said):

@@ -17,6 +17,7 @@ from engine.errors import DataError
 from engine.schema import SourceSpec, Writing
 from engine.source import open_source
 from engine.source.ingest import ingest
+from engine.source.relation import Source
 
 DAY = dt.date(1970, 1, 1)
 
@@ -315,6 +316,25 @@ def test_a_source_whose_ids_change_between_two_looks_is_refused(monkeypatch):
     monkeypatch.setattr(engine.source.ingest, "_store", another)
     with pytest.raises(DataError, match="changed while it was read; build again"):
         load(pd.DataFrame({"who": [4, 7, 9]}), [col("integer", "who")], ["who"])
+
+
+@pytest.mark.parametrize(
+    ("value_type", "domain", "cells"),
+    [
+        ("time", (dt.time(6), dt.time(14)), ["06:00:00", "14:00", None, "22:00", "noon"]),
+        ("text", ("b", "a"), ["a", "b", None, "c", "d"]),
+        ("integer", (10, 9), ["9", "10", None, "11", "x"]),
+    ],
+)
+def test_values_outside_a_domain_have_no_code_in_mode_dp(value_type, domain, cells):
+    column = col("category", value_type=value_type, domain=domain)
+    con = connection()
+    con.register("source", pd.DataFrame({"v": text(*cells)}))
+    source = Source(columns=("v",), types={"v": "VARCHAR"})
+    found = ingest(con, source, (column,), settle="drop")
+    assert found.dictionaries["v"] == tuple(sorted(domain))
+    assert found.unsettled["column v"] == 2
+    assert codes(found) == [0, 1, N]
 
 
 @pytest.mark.ci

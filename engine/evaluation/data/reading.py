@@ -159,8 +159,10 @@ def opened(
             source, remarks = found_form(source)
         what = Declared(source=source, columns=())
         is_plain = form == "csv" and not (source.encoding or source.skip)
-        if is_plain and not (shape := csv_shape(Path(name))).names[0].strip():
-            # An index of other tools: pandas names it.
+        shape = csv_shape(Path(name)) if is_plain else None
+        if shape is not None and not shape.names[0].strip() and INDEX not in shape.names:
+            # An index of other tools: pandas names it, and would rename others.
+            check_names(shape.names[1:], name)
             how: dict[str, Any] = {"dtype": str, "keep_default_na": False, "na_values": [""]}
             with suppress(ValueError):
                 what = pd.read_csv(name, sep=shape.delimiter, **how)

@@ -150,7 +150,8 @@ def encode(
     """
     for short, values in lists.value.items():
         make_list(con, short, given_values(coded.columns[short]), [list(values)])
-    sql = coded_sql(Source(columns=(), types=dict(cells.types)), coded.every, ())
+    sizes = {short: len(values) for short, values in lists.value.items()}
+    sql = coded_sql(Source(columns=(), types=dict(cells.types)), coded.every, (), sizes)
     for batch in batches:
         cells.put(con, batch)
         yield _table(con, sql)
