@@ -198,8 +198,11 @@ def code_sql(column: Column, sql_type: str, cell: str) -> str:
     match column.kind:
         case "integer":
             code = _rounded(_integer(cell_type, cell), column.resolution)
-            if _resolution(column).step > 1 and cell_type != "integer":  # fractions are rounded too
-                code = f"coalesce({code}, {_scaled(_double(cell_type, cell), _resolution(column))})"
+            step = int(_resolution(column).step)
+            if step > 1 and cell_type in ("text", "float", "decimal"):  # fractions are rounded too
+                up = f"floor({_double(cell_type, cell)} / {step} + 0.5)"
+                fits = f"abs({up}) <= {CODE_LIMIT}::DOUBLE AND NOT isnan({up})"
+                code = f"coalesce({code}, CASE WHEN {fits} THEN TRY_CAST({up} AS BIGINT) END)"
         case "boolean":
             code = _boolean(cell_type, cell)
         case "date":

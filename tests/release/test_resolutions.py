@@ -111,7 +111,7 @@ def test_conditions_finer_than_a_column_are_remarked_on(release, condition, said
 def test_whole_numbers_with_a_coarse_step_may_be_written_with_fractions(tmp_path, stays):
     """`init` does not see that few have one, and they are rounded all the same."""
     frame = stays[["cents", "ward"]].astype({"cents": float})
-    frame.loc[[5, 9], "cents"] += 0.5
+    frame.loc[[5, 9], "cents"] = [3750.0, 1250.5]
     frame.to_csv(tmp_path / "s.csv", index=False)
     frame.to_parquet(tmp_path / "s.parquet")
     columns = {name: COLUMNS[name] for name in ("cents", "ward")}
