@@ -16,6 +16,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -221,9 +222,7 @@ def do_jobs(
         for done in loky.as_completed(doing):
             found[doing[done]] = done.result()
             tell(doing[done], len(found), len(jobs))
-    except TablepackError:
-        raise
-    except Exception:  # noqa: BLE001  # the system ended one, or there was no room to answer
+    except (BrokenExecutor, MemoryError):  # the system ended one, or there was no room to answer
         raise StoreError(OUT_OF_MEMORY) from None
     finally:
         executor.shutdown(wait=True, kill_workers=True)

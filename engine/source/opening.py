@@ -215,15 +215,14 @@ def _in_spark(
     check_packages()
     from engine.source.spark.encoding import rows_in_spark
 
-    only = "by DuckDB only; leave source.engine out"
+    only, way = "by DuckDB only", "leave source.engine out"
     problems = []
     if spec.privacy.swap and spec.mode == "sticky":
-        problems.append(f"privacy.swap: records are exchanged {only}")
+        problems.append(f"privacy.swap: records are exchanged {only}; {way}")
     if spec.count == "entities":
-        problems.append(f"release.count: entities are counted {only}")
+        problems.append(f"release.count: entities are counted {only}; {way}")
     if spec.privacy.max_rows is not None and spec.privacy.max_rows_by == "entity":
-        only = only.replace("leave", 'say "bucket", or leave')
-        problems.append(f"privacy.max_rows_by: rows are chosen {only}")
+        problems.append(f'privacy.max_rows_by: rows are chosen {only}; say "bucket", or {way}')
     if problems:
         raise SpecError(problems)
     dp = _dp(spec)

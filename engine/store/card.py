@@ -310,36 +310,18 @@ def exposure_sentences(exposure: Mapping[str, Any]) -> list[str]:
     """The exposure of the release that a table belongs to; nothing if it is unknown."""
     if not exposure:
         return []
-    if "guessed" in exposure:
-        most = exposure["guessed_with_earlier_builds"]
-        lines = [
-            "From all tables of this release together, an attacker who knows everything else about everybody guesses a "
-            f"50:50 secret in the place of one column right for at most {exposure['guessed']:.0%} of the most exposed, "
-            f"{exposure['guessed_1']:.0%} of the most exposed 1 % and {exposure['guessed_all']:.0%} of all (chance: "
-            "50%)"
-            + (
-                f"; {most:.0%} of the most exposed with earlier builds"
-                if exposure["earlier_builds"]
-                else ""
-            )
-            + f". Builds above {exposure['refused_above']:.0%} are refused unless the risk is accepted."
-        ]
-    else:  # of earlier releases
-        lines = [_figures(exposure)]
+    most = exposure["guessed_with_earlier_builds"]
+    earlier = f"; {most:.0%} of the most exposed with earlier builds"
+    lines = [
+        "From all tables of this release together, an attacker who knows everything else about everybody guesses a "
+        f"50:50 secret in the place of one column right for at most {exposure['guessed']:.0%} of the most exposed, "
+        f"{exposure['guessed_1']:.0%} of the most exposed 1 % and {exposure['guessed_all']:.0%} of all (chance: 50%)"
+        + (earlier if exposure["earlier_builds"] else "")
+        + f". Builds above {exposure['refused_above']:.0%} are refused unless the risk is accepted."
+    ]
     if exposure["accept_risk"]:
         lines.append(f"The custodian accepted this risk: {exposure['accept_risk']}")
     return lines
-
-
-def _figures(exposure: Mapping[str, Any]) -> str:
-    """Exposure as figures a person, which releases stated before."""
-    most = exposure["with_earlier_builds"]
-    return (
-        f"Together, the tables of this release publish at most {exposure['figures_a_person']:.2f} noisy figures per "
-        "person in any group that one or two columns define"
-        + (f", {most:.2f} with earlier builds" if exposure["earlier_builds"] else "")
-        + f"; builds above {exposure['refuse_at']:g} are refused unless the risk is accepted."
-    )
 
 
 def _percent(share: float, digits: int) -> str:

@@ -43,7 +43,7 @@ def tables_of(con: duckdb.DuckDBPyConnection, source: SourceSpec, *, by_row: boo
     """
     path, place = source.path or "", f"source {source.path}"
     if source.format in SERVERS:
-        path, place = path, f"source ({source.format})"
+        place = f"source ({source.format})"
         with contextlib.suppress(duckdb.Error):
             con.execute(f"LOAD {source.format}")
         loaded = "SELECT 1 FROM duckdb_extensions() WHERE loaded AND extension_name IN (?, ?)"
